@@ -1,6 +1,7 @@
 //! Runs and sessions in an object store, with the programs as a user starts them, on a real S3 server with injected failures.
 
 use rankscope_fixtures::logs::{Ddp, START, SyntheticLog};
+use rankscope_formats::session::Periods;
 use rankscope_s3_server::{Effect, Fault, Refusal, S3Server};
 use rankscope_tests::process::{self, Ended, Process};
 use rankscope_tests::wait_until;
@@ -333,6 +334,21 @@ fn a_long_run_in_a_bucket_is_merged_in_periods() {
         .filter(|(name, _)| name.ends_with("later-0.rslog"))
         .collect();
     assert!(copies.len() == 2 && copies.iter().all(|(_, copy)| *copy == whole));
+    // A longer log of another process has the name of one that was copied.
+    let replaced = bucket.join("later-1.rslog");
+    let longer = [whole.as_slice(), &[0; 100]].concat();
+    fs::write(&replaced, &longer).expect("written");
+    place.expect(&fresh);
+    let copies = files(Path::new(kept)).into_iter();
+    let of_replaced = |(name, _): &(String, Vec<u8>)| name.ends_with("later-1.rslog");
+    assert_eq!(
+        copies
+            .filter(of_replaced)
+            .filter(|(_, copy)| *copy == longer)
+            .count(),
+        1
+    );
+    fs::copy(here.join("later-1.rslog"), &replaced).expect("written");
     // Without a place for copies, all logs are copied to a temporary directory.
     place.expect(&["merge", "--every", "7s", "s3://runs/job"]);
     expect_same_periods(&here.join("session"), &bucket.join("session"));
@@ -435,6 +451,47 @@ fn periods_whose_upload_fails_are_merged_again() {
     ]);
     let whole = place.refused(&["merge", "--every", "7s", "s3://runs/job", "-o", "s3://runs/whole"]);
     assert!(whole.contains("whole run"), "{whole}");
+}
+
+/// While a merge uploads, another one writes the list, or removes the summary of a period to replace it.
+#[test]
+fn another_merge_of_the_same_periods_is_noticed() {
+    type Other = fn(&Path, &str);
+    let others: [Other; 2] = [
+        |session, _| {
+            let mut list = Periods::read(session).expect("readable").expect("periods");
+            list.origin_unix_ns += 1;
+            list.write(session).expect("written");
+        },
+        |session, first| {
+            let summary = session.join("periods").join(first).join("session.json");
+            fs::remove_file(summary).expect("removed");
+        },
+    ];
+    let place = Place::with(&Ddp::of_long_steps(200));
+    place.expect(&["merge", "--every", "7s", "job"]);
+    let names = expect_same_periods(&place.local("job/session"), &place.local("job/session"));
+    for (number, other) in others.into_iter().enumerate() {
+        let output = format!("s3://runs/out-{number}");
+        let stall = Effect::Stall(Duration::from_secs(2));
+        let fault = Fault::new("PUT", &format!("{}/operations/rank=1", names[1]), stall);
+        place.server.faults(vec![fault]);
+        let mut command = place.command("rankscope");
+        command.args(["merge", "--every", "7s", "s3://runs/job", "-o", &output]);
+        let merge = Process::start(command);
+        wait_until("the stalled request", || place.server.fired()[0] > 0);
+        let session = place.bucket.join(format!("out-{number}/session"));
+        other(&session, &names[0]);
+        let ended = merge.wait(LIMIT);
+        assert_eq!(ended.code(), 2, "{}", ended.complaints());
+        assert!(
+            ended.complaints().contains("another merge"),
+            "{}",
+            ended.complaints()
+        );
+        let list = periods_of(&session);
+        assert_eq!(list["periods"].as_array().expect("a list").len(), 0);
+    }
 }
 
 #[test]

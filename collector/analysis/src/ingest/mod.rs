@@ -234,6 +234,8 @@ fn find_logs(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rankscope_ranklog::recorder::{Options, Recorder};
+    use std::time::Duration;
 
     #[test]
     fn the_error_for_a_directory_without_logs_says_what_to_look_for() {
@@ -241,6 +243,30 @@ mod tests {
         let error = ingest(&[folder.path().to_path_buf()]).err().expect("an error");
         assert!(error.to_string().contains("LD_PRELOAD"));
         assert!(ingest(&[folder.path().join("nothing")]).is_err());
+    }
+
+    /// A copy on the machine of the process names its live area, too. It belongs to the original.
+    #[test]
+    fn the_live_area_of_a_copy_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        // It is never freed, as in a real process.
+        let recorder: &'static Recorder = Box::leak(Box::new(Recorder::new()));
+        let mut options = Options::new(folder.path().to_path_buf());
+        options.live_bytes = 1 << 20;
+        options.min_free_bytes = Some(0);
+        std::thread::spawn(move || recorder.run(&options, |_| {}, |_| 0, || {}));
+        recorder.wait_until_settled(Duration::from_secs(10));
+        let directories = [folder.path().to_path_buf()];
+        let ending = |copies: &[PathBuf]| {
+            let found = ingest_with(&directories, copies, &BTreeMap::new()).expect("logs");
+            let log = found.logs.first().expect("a log");
+            let live = PathBuf::from(log.properties.get("live_path").expect("a live area"));
+            (log.ending, found.without_end.len(), live.exists())
+        };
+        assert_eq!(ending(&[]), (Ending::Running, 1, true));
+        assert_eq!(ending(&directories), (Ending::Torn, 1, true));
+        assert_eq!(ending(&[folder.path().join("other")]), (Ending::Running, 1, true));
+        recorder.finish(Duration::from_secs(10));
     }
 
     #[test]

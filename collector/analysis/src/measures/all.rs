@@ -2,6 +2,7 @@
 
 use crate::clocks::clock::Clocks;
 use crate::identity::Identities;
+use crate::ingest::between::AFTER_NS;
 use crate::ingest::part::LeftOut;
 use crate::matching::{Instance, stride};
 use crate::measures::blame::{BlameLedger, NewWait};
@@ -32,9 +33,9 @@ use rankscope_ranklog::Operation;
 const BEGAN_BEFORE: &str = "a member requested it before the part of the run began";
 /// Reason for leaving an instance out of a part of a run: an unrecorded member may be earlier.
 const MEMBER_BEFORE: &str = "a member may have called it before the part of the run began";
-/// Reason for leaving an instance out of a part of a run: it had not completed when reading ended
-/// ([`AFTER_NS`](crate::ingest::between::AFTER_NS)).
-const MAY_GO_ON: &str = "it had not completed long after the end of the part of the run";
+/// Reason for leaving an instance out of a part of a run: it had not completed when reading ended.
+const MAY_GO_ON: &str = "it had not completed ten seconds after the end of the part of the run";
+const _: () = assert!(AFTER_NS == 10_000_000_000, "the text names ten seconds");
 /// Reason why the calls of a matched instance do not belong together.
 const IMPOSSIBLE_TIMES: &str =
     "no clock offset of their hosts can explain these times, so the calls do not belong together";

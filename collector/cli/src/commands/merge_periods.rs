@@ -102,16 +102,12 @@ impl InPeriods<'_> {
             };
             progress.report(phase, now.current.share);
         };
-        let mut periods = PeriodOptions {
+        let periods = PeriodOptions {
+            copied_unix_ns: self.copied_unix_ns,
             has_ended: self.has_ended,
             runner: self.runner.clone(),
             ..PeriodOptions::new(self.length_ns)
         };
-        if let Some(copied_unix_ns) = self.copied_unix_ns {
-            // Each machine copies its logs at another time. In a period, each has copied them once.
-            periods.now_unix_ns = periods.now_unix_ns.min(copied_unix_ns);
-            periods.silent_ns = periods.silent_ns.max(self.length_ns);
-        }
         let list = merge_in_periods(&options, &periods, &mut report)?;
         for missed in &list.missed {
             let file = missed.file.as_deref().unwrap_or_default();

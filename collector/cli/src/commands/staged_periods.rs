@@ -26,6 +26,8 @@ pub struct PeriodsInStore {
     url: PathBuf,
     /// Periods there before the merge.
     before: Option<Periods>,
+    /// Length of a period, in nanoseconds.
+    length_ns: i64,
 }
 
 impl PeriodsInStore {
@@ -47,6 +49,7 @@ impl PeriodsInStore {
         Ok(Self {
             url: url.to_path_buf(),
             before,
+            length_ns,
         })
     }
 
@@ -79,7 +82,10 @@ impl StagedPeriods {
         let continued = fs::read(self.output.join(CONTINUED_FROM)).ok();
         let continued: Option<Option<Periods>> =
             continued.and_then(|text| serde_json::from_slice(&text).ok());
-        if continued.as_ref() == Some(&self.store.before) && matches!(Periods::read(&session), Ok(Some(_))) {
+        let is_usable = |list: &Periods| list.length_ns == self.store.length_ns;
+        if continued.as_ref() == Some(&self.store.before)
+            && matches!(Periods::read(&session), Ok(Some(list)) if is_usable(&list))
+        {
             return Ok(());
         }
         match fs::remove_dir_all(&session) {
@@ -205,7 +211,7 @@ impl StagedPeriods {
     fn drop_tables(&self, list: &Periods) -> Result<()> {
         for period in list.periods.iter().filter(|period| period.is_final) {
             let directory = period.path(&self.session());
-            remove_others(&directory).with_context(|| format!("cannot clean up {}", directory.display()))?;
+            keep_needed(&directory).with_context(|| format!("cannot clean up {}", directory.display()))?;
         }
         Ok(())
     }
@@ -235,7 +241,7 @@ fn known(url: &Path) -> Result<Option<Periods>> {
 }
 
 /// Removes the files and directories of a period that no later merge needs.
-fn remove_others(period: &Path) -> io::Result<()> {
+fn keep_needed(period: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(period) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries?,

@@ -283,7 +283,7 @@ fn steps(list: &Periods) -> Line {
 fn waiting(list: &Periods) -> Line {
     let sums = |of: fn(&Period) -> &Figure<Ratio>| {
         let known = || list.periods.iter().filter_map(move |period| of(period).value);
-        // Rank-time of a week exceeds 64 bits.
+        // The rank-time of a large job in a week exceeds 64 bits.
         let part: i128 = known().map(|ratio| i128::from(ratio.numerator)).sum();
         let all: i128 = known().map(|ratio| i128::from(ratio.denominator)).sum();
         (all > 0).then(|| part as f64 / all as f64)

@@ -157,7 +157,7 @@ fn of_period(part: &Part, until_ns: i64) -> Prose {
         text.push(prose![
             "; ",
             counted(left_out.not_completed, "instance", from),
-            " had not completed long after its end, and are in no period"
+            " had not completed ten seconds after its end, and are in no period"
         ]);
     }
     text

@@ -29,19 +29,16 @@ use std::sync::Arc;
 /// Files of a final period that later merges read. They need no others of its directory.
 pub const NEEDED_LATER: [&str; 2] = [CUT_FILE, CARRIED_FILE];
 
-/// Default of [`PeriodOptions::silent_ns`]. Recorders write a watermark every few seconds.
-const SILENT_NS: i64 = 120_000_000_000;
-
 /// How a run is merged in periods.
 #[derive(Clone, Debug)]
 pub struct PeriodOptions {
     /// Length of a period, in nanoseconds.
     pub length_ns: i64,
-    /// Time of the logs, in nanoseconds since 1970: the time of the merge, or of the newest copy.
+    /// Time of the merge, in nanoseconds since 1970: logs that were silent for long by then count as ended.
     pub now_unix_ns: i64,
-    /// Time after which a log without an end counts as ended, in nanoseconds, if its process is not on this machine. In the same time
-    /// after all processes ended, no new attempt of the job is expected.
-    pub silent_ns: i64,
+    /// If the logs are copies, the time of the newest copy, in nanoseconds since 1970. Other copies may be older than their logs, by up
+    /// to a period.
+    pub copied_unix_ns: Option<i64>,
     /// True if no process of the job records any more.
     pub has_ended: bool,
     /// Merges periods in other processes, at the same time.
@@ -54,7 +51,7 @@ impl PeriodOptions {
         Self {
             length_ns,
             now_unix_ns: i64::try_from(Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX),
-            silent_ns: SILENT_NS,
+            copied_unix_ns: None,
             has_ended: false,
             runner: None,
         }

@@ -23,6 +23,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// Time after which a log without an end counts as ended, in nanoseconds, if its process is not on this machine. Recorders write a
+/// watermark every few seconds. In the same time after all processes ended, no new attempt of the job is expected.
+const SILENT_NS: i64 = 120_000_000_000;
+
 /// Maximum number of periods of a run. Each has a directory and an entry in the list.
 const MAX_PERIODS: i64 = 20_000;
 
@@ -84,7 +88,8 @@ pub struct Run<'a> {
     /// Logs without an end.
     without_end: Vec<ProblemSummary>,
     now_unix_ns: i64,
-    silent_ns: i64,
+    /// Time of the newest copy if the logs are copies.
+    copied_unix_ns: Option<i64>,
 }
 
 impl<'a> Run<'a> {
@@ -151,7 +156,7 @@ impl<'a> Run<'a> {
             } else {
                 periods.now_unix_ns
             },
-            silent_ns: periods.silent_ns,
+            copied_unix_ns: periods.copied_unix_ns,
         };
         Ok((run, logs))
     }
@@ -469,16 +474,23 @@ impl<'a> Run<'a> {
         let follows_final = earlier
             .filter(|period| period.from_unix_ns < between.from.unix_ns)
             .all(|period| period.is_final);
-        let is_silent = between
-            .until
-            .unix_ns
-            .saturating_add(AFTER_NS)
-            .saturating_add(self.silent_ns)
-            < self.now_unix_ns;
+        // Each machine copies its logs once per period.
+        let silent_ns = match self.copied_unix_ns {
+            Some(_) => SILENT_NS.max(self.list.length_ns),
+            None => SILENT_NS,
+        };
+        let read_until_unix_ns = between.until.unix_ns.saturating_add(AFTER_NS);
+        let silent_until_unix_ns = read_until_unix_ns.saturating_add(silent_ns);
+        let is_silent = silent_until_unix_ns < self.now_unix_ns;
+        // While nothing is copied, nobody knows whether a process still records.
+        let is_known_silent = is_silent
+            && self
+                .copied_unix_ns
+                .is_none_or(|copied| silent_until_unix_ns < copied);
         let is_over = |log: &RankLog| match log.ending {
             Ending::Closed | Ending::LiveArea => true,
             // Another machine may have its live area, and its process may still run there.
-            Ending::Torn => is_silent,
+            Ending::Torn => is_known_silent,
             Ending::Running => false,
         };
         // As long as nothing was recorded after it, a new attempt of the job may begin in it.
