@@ -147,6 +147,5 @@ fn registration(id: &str, threads: usize) -> ExecutorRegistration {
         }),
         os_info: Some(ExecutorOperatingSystemSpecification::default()),
         ballista_protocol_version: BALLISTA_PROTOCOL_VERSION,
-        ..ExecutorRegistration::default()
     }
 }

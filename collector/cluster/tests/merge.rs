@@ -39,10 +39,11 @@ fn sessions_of_executors_and_of_this_process_are_the_same() {
     let (one, _) = cluster.executor(&[]);
     let (_other, _) = cluster.executor(&[]);
     let folder = &cluster.folder;
-    let synthetic: [(&str, &dyn Fn(&Path)); 3] = [
-        ("ddp", &|run| damaged_run(run, 150, 30)),
-        ("pipeline", &|run| Pipelined::default().write(run)),
-        ("kernels", &|run| {
+    type Write = fn(&Path);
+    let synthetic: [(&str, Write); 3] = [
+        ("ddp", |run| damaged_run(run, 150, 30)),
+        ("pipeline", |run| Pipelined::default().write(run)),
+        ("kernels", |run| {
             (0..3).for_each(|rank| kernels::write(run, rank, 3, 40).expect("write"));
         }),
     ];
