@@ -9,8 +9,7 @@ use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::definition::{KIND_TEXT, Payload, framed_bytes};
 use rankscope_ranklog::loss::LossCause;
 use rankscope_ranklog::record::RecordKind;
-use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Maximum number of different strings; a power of two.
 const PLACES: usize = 4096;
@@ -29,7 +28,7 @@ struct Place {
     hash: AtomicU64,
     /// Process life in which the string was written into the log.
     life: AtomicU32,
-    /// Length of the string plus one; 0 while the string is being copied.
+    /// Length of the string plus one; 0 before the string is complete.
     length: AtomicU32,
     /// 1 for a value, 0 for a name.
     is_value: AtomicU32,
@@ -37,12 +36,10 @@ struct Place {
     is_secret: AtomicU32,
     /// 1 if the number at the end of the string is part of a secret. Valid as `is_secret`.
     hides_number: AtomicU32,
-    text: UnsafeCell<[u8; MOST_BYTES]>,
+    /// The string. Threads that use it for the first time at the same moment all store the same bytes, so that none waits for
+    /// another one.
+    text: [AtomicU8; MOST_BYTES],
 }
-
-// SAFETY: `text` is written once, by the thread that stored `hash` in this slot, before it stores `length` with release
-// ordering. It is read only after `length` was loaded with acquire ordering.
-unsafe impl Sync for Place {}
 
 static PLACE: [Place; PLACES] = [const {
     Place {
@@ -52,7 +49,7 @@ static PLACE: [Place; PLACES] = [const {
         is_value: AtomicU32::new(0),
         is_secret: AtomicU32::new(0),
         hides_number: AtomicU32::new(0),
-        text: UnsafeCell::new([0; MOST_BYTES]),
+        text: [const { AtomicU8::new(0) }; MOST_BYTES],
     }
 }; PLACES];
 
@@ -95,6 +92,7 @@ fn find_of_class(pieces: &[&[u8]], is_value: bool) -> Option<u32> {
         let place = &PLACE[number];
         let found = place.hash.load(Ordering::Relaxed);
         if found == hash {
+            place.complete(pieces);
             return Some(number as u32);
         }
         if found == 0 {
@@ -110,10 +108,13 @@ fn find_of_class(pieces: &[&[u8]], is_value: bool) -> Option<u32> {
                         VALUES.fetch_add(1, Ordering::Relaxed);
                         place.is_value.store(1, Ordering::Relaxed);
                     }
-                    place.keep(pieces);
+                    place.complete(pieces);
                     return Some(number as u32);
                 }
-                Err(other) if other == hash => return Some(number as u32),
+                Err(other) if other == hash => {
+                    place.complete(pieces);
+                    return Some(number as u32);
+                }
                 Err(_) => {}
             }
         }
@@ -159,16 +160,23 @@ pub fn hides_number(number: u32) -> bool {
 }
 
 impl Place {
-    fn keep(&self, pieces: &[&[u8]]) {
-        let mut length = 0;
-        for piece in pieces {
-            let take = piece.len().min(MOST_BYTES - length);
-            // SAFETY: only the thread that stored the hash calls this function. No thread reads the text before its
-            // length is stored.
-            unsafe { (&mut (*self.text.get()))[length..length + take].copy_from_slice(&piece[..take]) };
-            length += take;
+    /// Copies the string, unless a thread has finished to do so. Whoever has the number of a string can write it into the log.
+    #[inline]
+    fn complete(&self, pieces: &[&[u8]]) {
+        if self.length.load(Ordering::Relaxed) == 0 {
+            self.copy(pieces);
         }
-        self.length.store(length as u32 + 1, Ordering::Release);
+    }
+
+    #[cold]
+    fn copy(&self, pieces: &[&[u8]]) {
+        let bytes = pieces.iter().copied().flatten();
+        let mut length = 0;
+        for (place, &byte) in self.text.iter().zip(bytes) {
+            place.store(byte, Ordering::Relaxed);
+            length += 1;
+        }
+        self.length.store(length + 1, Ordering::Release);
     }
 
     #[cold]
@@ -177,7 +185,6 @@ impl Place {
         let Some(set) = life::definitions() else {
             return false;
         };
-        // A text that is still being copied has no length, and no record refers to it.
         let all = set.area.layout().definitions_bytes / SHARE;
         let is_value = self.is_value.load(Ordering::Relaxed) == 1;
         let room = if is_value { all / VALUE_SHARE as u64 } else { all };
@@ -186,9 +193,9 @@ impl Place {
             count_loss();
             return false;
         }
-        // SAFETY: the text was completely written before its length was stored, and the length was loaded with acquire
-        // ordering.
-        let text = unsafe { &(&(*self.text.get()))[..length - 1] };
+        // The bytes were stored before the length, which was loaded with acquire ordering.
+        let text: [u8; MOST_BYTES] = std::array::from_fn(|at| self.text[at].load(Ordering::Relaxed));
+        let text = &text[..length - 1];
         let redactor = configuration::redactor();
         let shown = redacted::label(&redactor, text, text.len() == MOST_BYTES);
         // A text that was first seen as a value may be a name, too.
