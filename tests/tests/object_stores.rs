@@ -396,6 +396,7 @@ fn periods_whose_upload_fails_are_merged_again() {
         Fault::new("PUT", "/session.json", Effect::Answer(Refusal::AccessDenied)).skip(1),
     ]);
     place.refused(&every);
+    place.server.reset_counters();
     // An interrupted merge leaves no lock. The next one continues with what was merged.
     let stall = Effect::Stall(Duration::from_secs(20));
     let fault = Fault::new("PUT", &format!("{}/operations/rank=1", names[3]), stall);
@@ -418,6 +419,13 @@ fn periods_whose_upload_fails_are_merged_again() {
         .find(|(name, _)| name.ends_with(&format!("{}/session.json", names[0])));
     place.server.faults(Vec::new());
     place.expect(&every);
+    let again = place.server.requests().into_iter();
+    let again = again.filter(|request| request.method == "PUT" && request.path.contains(names[0].as_str()));
+    assert_eq!(
+        again.count(),
+        0,
+        "a period that was copied before is copied again"
+    );
     expect_same_periods(&place.local("job/session"), &place.bucket.join("job/session"));
     place.expect_nothing_left();
     let delivered = place

@@ -237,6 +237,33 @@ fn overviews() {
 }
 
 #[test]
+fn an_overview_names_a_final_period_that_has_something_to_show() {
+    let named = |list: &Periods| {
+        let text = text(list, &places(), &TextLayout::plain(110));
+        let lines: Vec<&str> = text.lines().collect();
+        let at = lines.iter().position(|line| line.contains("newest final period"));
+        let at = at.expect("a period is named");
+        (
+            lines[at - 1].trim().to_owned(),
+            lines[at].contains("with operations"),
+        )
+    };
+    let mut list = hours(5);
+    for (empty, name, has_operations) in [
+        (4, "hour-3", true),
+        (3, "hour-2", true),
+        (1, "hour-2", true),
+        (2, "hour-0", true),
+        (0, "hour-3", false),
+    ] {
+        list.periods[empty].operations = 0;
+        let (named, has) = named(&list);
+        assert!(named.ends_with(name), "{named} instead of {name}");
+        assert_eq!(has, has_operations, "{named}");
+    }
+}
+
+#[test]
 fn an_overview_fits_narrow_terminals_and_is_short() {
     for (name, list) in lists() {
         for width in [60, 80, 160] {

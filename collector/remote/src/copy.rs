@@ -333,6 +333,40 @@ pub fn upload(upload: &Upload<'_>, progress: &mut dyn FnMut(Copied)) -> Result<C
     Ok(total)
 }
 
+/// Returns true if a store has an earlier upload of this directory: its files are complete, their names and sizes are the same, and so are
+/// the bytes of the last file.
+///
+/// # Errors
+/// The directory or the store cannot be read.
+pub fn is_uploaded(upload: &Upload<'_>) -> Result<bool, RemoteError> {
+    let mut names = Vec::new();
+    files_below(upload.from, "", &mut names)?;
+    let is_replaced = |name: &str| upload.replaced.iter().any(|start| is_part_of(name, start));
+    let there = find(upload.to, is_replaced)?;
+    let Some((_, version)) = there.iter().find(|(name, _)| name == upload.last) else {
+        return Ok(false);
+    };
+    let is_same_size = |name: &str, version: &Version| {
+        fs::metadata(below(upload.from, name)).is_ok_and(|metadata| metadata.len() == version.bytes)
+    };
+    if names.len() != there.len() || !there.iter().all(|(name, version)| is_same_size(name, version)) {
+        return Ok(false);
+    }
+    let last = below(upload.from, upload.last);
+    let here = fs::read(&last).map_err(|source| file_error(&last, source))?;
+    let address = Address::of(upload.to)?;
+    let store = store(&address)?;
+    let key = address.key_below(upload.to, upload.last)?;
+    let version = version.clone();
+    let read = crate::runtime::wait(async move {
+        let bytes = version.bytes;
+        let object = Object::open(store, key, Some(version)).await?;
+        object.read_range(0..bytes).await
+    })?;
+    let read = read.map_err(|source| object_error(&below(upload.to, upload.last), source))?;
+    Ok(read == here)
+}
+
 /// Returns true if a name is that of a file, or below that of a directory, which ends with `/` or is empty.
 pub fn is_part_of(name: &str, file_or_directory: &str) -> bool {
     match file_or_directory.is_empty() || file_or_directory.ends_with('/') {

@@ -161,6 +161,10 @@ impl StagedPeriods {
                 last: SUMMARY_FILE,
                 replaced: &[""],
             };
+            // A merge that failed later has copied it already.
+            if period.is_final && copy::is_uploaded(&upload)? {
+                continue;
+            }
             let phase = format!("period {} of {}: copying to the store", number + 1, merged.len());
             copy::upload(&upload, &mut |_| progress.report(phase.clone(), None))?;
         }

@@ -34,10 +34,16 @@ pub fn text(list: &Periods, places: &Places, layout: &TextLayout) -> String {
             "the page: charts over time, all periods and findings",
         );
     }
-    if let Some(newest) = list.periods.iter().rfind(|period| period.is_final) {
+    let is_final = list.periods.iter().filter(|period| period.is_final);
+    // One with work is more useful than a later one after the last step. Of equals, the last one counts.
+    if let Some(newest) = is_final.max_by_key(|period| period.operations > 0) {
+        let which = match newest.operations > 0 {
+            true => "the newest final period with operations",
+            false => "the newest final period",
+        };
         text.place(
             &newest.path(&places.session).display(),
-            "the newest final period: a session for report, view, heatmap, export and compare",
+            &format!("{which}: a session for report, view, heatmap, export and compare"),
         );
     }
     text.place(
