@@ -201,7 +201,7 @@ fn a_hang_that_lasts_keeps_its_context() {
     let turn = turn::share();
     let Some(python) = Python::wheel() else { return };
     let folder = tempfile::tempdir().expect("a temporary directory");
-    let _job = process::Process::start(stuck(
+    let job = process::Process::start(stuck(
         &python,
         folder.path(),
         "pipeline",
@@ -220,6 +220,9 @@ fn a_hang_that_lasts_keeps_its_context() {
         (HangKind::UserCode, &[1][..]),
         "{found:?}"
     );
+    // torchrun ends its workers, which are in sessions of their own.
+    job.signal(libc::SIGTERM);
+    job.wait(Duration::from_secs(60));
 }
 
 #[test]

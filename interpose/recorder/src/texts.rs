@@ -160,7 +160,7 @@ pub fn hides_number(number: u32) -> bool {
 }
 
 impl Place {
-    /// Copies the string, unless a thread has finished to do so. Whoever has the number of a string can write it into the log.
+    /// Copies the string, unless a thread has done so. Every thread that has the number of a string can then write it into the log.
     #[inline]
     fn complete(&self, pieces: &[&[u8]]) {
         if self.length.load(Ordering::Relaxed) == 0 {
