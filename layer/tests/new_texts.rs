@@ -11,11 +11,11 @@ use std::thread;
 use tracing::info_span;
 use tracing_subscriber::prelude::*;
 
-/// No more than cores of a small machine: all of them must run at the same moment.
+/// A small machine has two cores, and all threads must run at the same moment.
 const THREADS: u64 = 2;
 const ROUNDS: u64 = 600;
 
-/// A long text, which takes longer to copy.
+/// Returns the text that all threads use in a round.
 fn text(round: u64) -> String {
     format!("{}{round}", "a value ".repeat(3))
 }

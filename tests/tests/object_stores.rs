@@ -417,6 +417,17 @@ fn periods_whose_upload_fails_are_merged_again() {
     let tables = copied
         .iter()
         .find(|(name, _)| name.ends_with(&format!("{}/session.json", names[0])));
+    // Of two periods that were copied, one loses a table, and a table of the other one gets another size.
+    let table = |period: &str| {
+        let periods = place.bucket.join("job/session/periods");
+        let tables = files(&periods.join(period)).into_iter();
+        let mut tables = tables.filter(|(name, _)| name.ends_with(".parquet"));
+        let (name, bytes) = tables.next().expect("a table");
+        (periods.join(period).join(name), bytes)
+    };
+    fs::remove_file(table(&names[1]).0).expect("removed");
+    let (longer, bytes) = table(&names[2]);
+    fs::write(longer, [&bytes[..], b"more"].concat()).expect("written");
     place.server.faults(Vec::new());
     place.expect(&every);
     let again = place.server.requests().into_iter();

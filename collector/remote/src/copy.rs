@@ -333,8 +333,8 @@ pub fn upload(upload: &Upload<'_>, progress: &mut dyn FnMut(Copied)) -> Result<C
     Ok(total)
 }
 
-/// Returns true if a store has an earlier upload of this directory: its files are complete, their names and sizes are the same, and so are
-/// the bytes of the last file.
+/// Returns true if the store already has this directory: the same names and sizes of files, and the same bytes in the last file. Only a
+/// complete upload has the last file.
 ///
 /// # Errors
 /// The directory or the store cannot be read.

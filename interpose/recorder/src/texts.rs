@@ -90,33 +90,23 @@ fn find_of_class(pieces: &[&[u8]], is_value: bool) -> Option<u32> {
     for step in 0..MAX_STEPS {
         let number = (start + step) % PLACES;
         let place = &PLACE[number];
-        let found = place.hash.load(Ordering::Relaxed);
-        if found == hash {
-            place.complete(pieces);
-            return Some(number as u32);
-        }
-        if found == 0 {
+        let mut stored = place.hash.load(Ordering::Relaxed);
+        if stored == 0 {
             if is_value && VALUES.load(Ordering::Relaxed) as usize >= PLACES / VALUE_SHARE {
                 return None;
             }
-            match place
+            let taken = place
                 .hash
-                .compare_exchange(0, hash, Ordering::Relaxed, Ordering::Relaxed)
-            {
-                Ok(_) => {
-                    if is_value {
-                        VALUES.fetch_add(1, Ordering::Relaxed);
-                        place.is_value.store(1, Ordering::Relaxed);
-                    }
-                    place.complete(pieces);
-                    return Some(number as u32);
-                }
-                Err(other) if other == hash => {
-                    place.complete(pieces);
-                    return Some(number as u32);
-                }
-                Err(_) => {}
+                .compare_exchange(0, hash, Ordering::Relaxed, Ordering::Relaxed);
+            if taken.is_ok() && is_value {
+                VALUES.fetch_add(1, Ordering::Relaxed);
+                place.is_value.store(1, Ordering::Relaxed);
             }
+            stored = taken.err().unwrap_or(hash);
+        }
+        if stored == hash {
+            place.complete(pieces);
+            return Some(number as u32);
         }
     }
     None

@@ -161,7 +161,7 @@ impl StagedPeriods {
                 last: SUMMARY_FILE,
                 replaced: &[""],
             };
-            // A merge that failed later has copied it already.
+            // An earlier merge may have copied this period before it failed.
             if period.is_final && copy::is_uploaded(&upload)? {
                 continue;
             }

@@ -34,9 +34,9 @@ pub fn text(list: &Periods, places: &Places, layout: &TextLayout) -> String {
             "the page: charts over time, all periods and findings",
         );
     }
-    let is_final = list.periods.iter().filter(|period| period.is_final);
-    // One with work is more useful than a later one after the last step. Of equals, the last one counts.
-    if let Some(newest) = is_final.max_by_key(|period| period.operations > 0) {
+    let all_final = list.periods.iter().filter(|period| period.is_final);
+    // A period after the last operation has nothing to show. Of several maxima, the last one is returned.
+    if let Some(newest) = all_final.max_by_key(|period| period.operations > 0) {
         let which = match newest.operations > 0 {
             true => "the newest final period with operations",
             false => "the newest final period",
